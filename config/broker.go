@@ -221,9 +221,9 @@ func parse(given, static map[string]string) (*Broker, error) {
 	return b, nil
 }
 
-// WithBrokerID returns the same configuration for a broker whose id was generated or found in meta.properties. As in
+// withBrokerID returns the same configuration for a broker whose id was generated or found in meta.properties. As in
 // Apache Kafka, the setting broker.id remains unchanged.
-func (b *Broker) WithBrokerID(id int) *Broker {
+func (b *Broker) withBrokerID(id int) *Broker {
 	numbered := *b
 	numbered.BrokerID = id
 	return &numbered
@@ -515,8 +515,8 @@ func (b *Broker) fillLogs() {
 
 // fillVersions resolves the versions. From 3.0 on the format is always the newest (KIP-724).
 func (b *Broker) fillVersions() {
-	b.InterBrokerProtocolVersion, _ = ParseProtocolVersion(b.String("inter.broker.protocol.version")) // both are
-	b.MessageFormatVersion, _ = ParseProtocolVersion(b.String("log.message.format.version"))          // checked by the schema
+	b.InterBrokerProtocolVersion, _ = parseProtocolVersion(b.String("inter.broker.protocol.version")) // both are
+	b.MessageFormatVersion, _ = parseProtocolVersion(b.String("log.message.format.version"))          // checked by the schema
 	if b.InterBrokerProtocolVersion >= IBP30IV1 {
 		b.MessageFormatVersion = IBP30IV1
 	}
@@ -525,7 +525,7 @@ func (b *Broker) fillVersions() {
 // FormatIgnored reports whether log.message.format.version requests a format that is not used because of
 // inter.broker.protocol.version.
 func (b *Broker) FormatIgnored() bool {
-	asked, _ := ParseProtocolVersion(b.String("log.message.format.version")) // checked by the schema
+	asked, _ := parseProtocolVersion(b.String("log.message.format.version")) // checked by the schema
 	return asked.RecordVersion() < b.MessageFormatVersion.RecordVersion()
 }
 

@@ -93,7 +93,7 @@ func (d *Dynamic) publish(next *layers, znode string) error {
 		d.state.Store(next)
 		return nil
 	}
-	merged = merged.WithBrokerID(old.BrokerID)
+	merged = merged.withBrokerID(old.BrokerID)
 	next.merged = merged
 	d.state.Store(next)
 	d.log.WithFields(logrus.Fields{logx.Znode: znode, logx.Settings: changes(old, merged)}).Info("the broker's settings have changed")

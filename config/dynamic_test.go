@@ -333,7 +333,7 @@ func TestTopicFallBack(t *testing.T) {
 }
 
 func TestGeneratedID(t *testing.T) {
-	d := NewDynamic(mustParse(t, "-broker.id=").WithBrokerID(1001), testlog.Quiet())
+	d := NewDynamic(mustParse(t, "-broker.id=").withBrokerID(1001), testlog.Quiet())
 	setBroker(t, d, map[string]string{"num.io.threads": "9"})
 	if b := d.Current(); b.BrokerID != 1001 || b.Int("broker.id") != -1 || b.Int("num.io.threads") != 9 {
 		t.Errorf("broker %d, broker.id=%d", b.BrokerID, b.Int("broker.id"))

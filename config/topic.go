@@ -203,7 +203,7 @@ func timestampLimit(limit, difference int) time.Duration {
 // fillFormat resolves the format: from inter.broker.protocol.version 3.0 on, a topic's own setting is ignored
 // (KIP-724), and so is one that is newer than the protocol (TopicConfigHandler.excludedConfigs, 3.9).
 func (t *Topic) fillFormat(b *Broker) {
-	own, _ := ParseProtocolVersion(t.values["message.format.version"].(string)) // checked by the schema
+	own, _ := parseProtocolVersion(t.values["message.format.version"].(string)) // checked by the schema
 	t.MessageFormatVersion = own
 	if b.InterBrokerProtocolVersion >= IBP30IV1 || own > b.InterBrokerProtocolVersion {
 		t.MessageFormatVersion = b.MessageFormatVersion

@@ -212,7 +212,7 @@ func minusOneOrPositive(value any) string {
 }
 
 func aVersion(value any) string {
-	if _, ok := ParseProtocolVersion(value.(string)); !ok {
+	if _, ok := parseProtocolVersion(value.(string)); !ok {
 		return "not a known version"
 	}
 	return ""

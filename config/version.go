@@ -78,9 +78,9 @@ var versionNames = strings.Fields(`
 // String returns the full name, such as 2.7-IV2.
 func (v ProtocolVersion) String() string { return versionNames[v] }
 
-// ParseProtocolVersion parses a full name (2.7-IV2), a release line (2.7, which stands for its newest version) or a
+// parseProtocolVersion parses a full name (2.7-IV2), a release line (2.7, which stands for its newest version) or a
 // release (2.7.1). It returns false for an unknown one.
-func ParseProtocolVersion(text string) (ProtocolVersion, bool) {
+func parseProtocolVersion(text string) (ProtocolVersion, bool) {
 	parts := strings.Split(text, ".")
 	significant := 2
 	if parts[0] == "0" {

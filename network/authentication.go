@@ -298,7 +298,7 @@ const (
 
 func (c *Conn) loginLine(entry *logrus.Entry) *logrus.Entry {
 	a := c.auth
-	fields := logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.RemoteIP().String()}
+	fields := logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.remoteIP().String()}
 	if a.mechanism != nil {
 		fields[logx.Mechanism] = a.mechanism.Name
 	}

@@ -75,8 +75,8 @@ type waiting struct {
 	flexible    bool
 }
 
-// RemoteIP returns the peer's address without the port.
-func (c *Conn) RemoteIP() net.IP {
+// remoteIP returns the peer's address without the port.
+func (c *Conn) remoteIP() net.IP {
 	if a, ok := c.tcp.RemoteAddr().(*net.TCPAddr); ok {
 		return a.IP
 	}
@@ -108,7 +108,7 @@ func newConn(s *Server, l *bound, tcp *net.TCPConn, number uint64) (*Conn, error
 		c.frameMax, c.budget = min(settings.MaxReceive, s.cfg.RequestMaxBytes), nil
 	}
 	c.preAuth = c.auth != nil || l.TLS != nil
-	c.Host = hostName(c.RemoteIP())
+	c.Host = hostName(c.remoteIP())
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.alive = c.touch
 	c.touch()

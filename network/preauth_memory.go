@@ -95,7 +95,7 @@ func (c *Conn) hold(bytes int) (err error) {
 		loser.close(errSlowLogin)
 		if line, ok := c.server.refused.Line("slow login", c.log); ok {
 			line.WithError(errSlowLogin).WithFields(logrus.Fields{
-				logx.Conn: loser.id, logx.Listener: loser.Listener, logx.Client: loser.RemoteIP().String(),
+				logx.Conn: loser.id, logx.Listener: loser.Listener, logx.Client: loser.remoteIP().String(),
 			}).Info("connection closed")
 		}
 	}

@@ -376,8 +376,8 @@ func (s *Server) closeIdle(since time.Duration) {
 	}
 }
 
-// StopAccepting closes the listening sockets. Open connections continue.
-func (s *Server) StopAccepting() {
+// stopAccepting closes the listening sockets. Open connections continue.
+func (s *Server) stopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.mu.listeners {
@@ -388,7 +388,7 @@ func (s *Server) StopAccepting() {
 // Close closes every connection and returns when all goroutines have ended.
 func (s *Server) Close() {
 	s.cancel()
-	s.StopAccepting()
+	s.stopAccepting()
 	s.admission.wake()
 	s.mu.Lock()
 	s.mu.closed = true

@@ -143,7 +143,7 @@ func (c *Conn) handshake() error {
 	}
 	c.secure.counts.Failed.Add(1)
 	if entry, ok := c.server.refused.Line("TLS handshake failed", c.log); ok {
-		entry = entry.WithError(err).WithFields(logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.RemoteIP().String()})
+		entry = entry.WithError(err).WithFields(logrus.Fields{logx.Conn: c.id, logx.Listener: c.Listener, logx.Client: c.remoteIP().String()})
 		if hint := c.secure.settings.Hint(err); hint != "" {
 			entry = entry.WithField(logx.Hint, hint)
 		}

@@ -20,7 +20,7 @@ func (m *Manager) Connected(ip string) (wait time.Duration) {
 	now := m.cfg.Now()
 	r := m.rateLocked(counter{Connection, who}, now)
 	r.Add(1, now)
-	if wait = r.Excess(bound, now); wait > 0 {
+	if wait = r.excess(bound, now); wait > 0 {
 		r.Add(-1, now)
 		wait = min(wait, m.cfg.Clients.Size)
 	}
@@ -44,7 +44,7 @@ func (m *Manager) Accepted(listener string, ofAll, ofListener float64) (wait tim
 			m.mu.accepted[name] = r
 		}
 		r.Add(1, now)
-		wait = max(wait, r.Excess(bound, now))
+		wait = max(wait, r.excess(bound, now))
 	}
 	return min(wait, m.cfg.Clients.Size)
 }

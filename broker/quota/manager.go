@@ -82,7 +82,7 @@ func (m *Manager) Charge(kind Kind, user, client string, amount float64) time.Du
 	now := m.cfg.Now()
 	r := m.rateLocked(counter{kind, who}, now)
 	r.Add(amount, now)
-	wait := r.Excess(bound, now)
+	wait := r.excess(bound, now)
 	if kind == Request {
 		wait = min(wait, m.cfg.Clients.Size)
 	}

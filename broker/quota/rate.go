@@ -83,8 +83,8 @@ func (r *Rate) Exceeds(bound float64, now time.Time) bool {
 	return rate > bound
 }
 
-// Excess returns for how long nothing may be added so that the rate falls to a limit.
-func (r *Rate) Excess(bound float64, now time.Time) time.Duration {
+// excess returns for how long nothing may be added so that the rate falls to a limit.
+func (r *Rate) excess(bound float64, now time.Time) time.Duration {
 	rate, over := r.measure(now)
 	if rate <= bound {
 		return 0

@@ -34,7 +34,7 @@ import (
 
 // The defaults of an Encoder, which are those of password.encoder.*.
 const (
-	DefaultKeyFactory = "PBKDF2WithHmacSHA512"
+	defaultKeyFactory = "PBKDF2WithHmacSHA512"
 	DefaultCipher     = "AES/CBC/PKCS5Padding"
 	DefaultKeyBits    = 128
 	DefaultIterations = 4096
@@ -44,7 +44,7 @@ const (
 // safe for concurrent use.
 type Encoder struct {
 	Secret     string
-	KeyFactory string // empty: DefaultKeyFactory
+	KeyFactory string // empty: PBKDF2WithHmacSHA512
 	Cipher     string // algorithm/mode/padding, in Java's names
 	KeyBits    int
 	Iterations int
@@ -56,7 +56,7 @@ const saltBytes = 256
 func (e Encoder) Encode(password string) (string, error) {
 	p := params{keyFactory: e.KeyFactory, cipher: e.Cipher, keyBits: e.KeyBits, iterations: e.Iterations, salt: make([]byte, saltBytes)}
 	if p.keyFactory == "" {
-		p.keyFactory = DefaultKeyFactory
+		p.keyFactory = defaultKeyFactory
 	}
 	_, _ = rand.Read(p.salt) // never fails
 	c, err := p.open(e.Secret)

@@ -80,9 +80,9 @@ const (
 	xerialBlock  = 32 << 10
 )
 
-// Decompress appends the decompressed content of src to dst. It accepts both framings of snappy. It fails with
+// decompress appends the decompressed content of src to dst. It accepts both framings of snappy. It fails with
 // errTooLarge instead of producing more than maxDecompressed bytes.
-func Decompress(dst []byte, codec Codec, src []byte) ([]byte, error) {
+func decompress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 	switch codec {
 	case None:
 		return append(dst, src...), nil

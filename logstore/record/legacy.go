@@ -102,7 +102,7 @@ func (b Batch) inner(value []byte) ([]Batch, error) {
 	case b.Codec() > Lz4:
 		return nil, invalid("message compressed with " + b.Codec().String())
 	}
-	set, err := Decompress(nil, b.Codec(), value)
+	set, err := decompress(nil, b.Codec(), value)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ type Iter struct {
 	err        error
 }
 
-// Iter starts an iteration over body, the uncompressed records of b: b.Body() itself, or what Decompress has made of
+// Iter starts an iteration over body, the uncompressed records of b: b.Body() itself, or what decompress has made of
 // it.
 func (b Batch) Iter(body []byte) Iter {
 	return Iter{rest: body, left: b.Count(), base: b.BaseOffset(), baseTime: b.BaseTimestamp(),
@@ -233,7 +233,7 @@ func (b Batch) Records(fn func(*Record) error) error {
 	body := b.Body()
 	if b.Codec() != None && b.Count() > 0 {
 		var err error
-		if body, err = Decompress(nil, b.Codec(), body); err != nil {
+		if body, err = decompress(nil, b.Codec(), body); err != nil {
 			return err
 		}
 	}

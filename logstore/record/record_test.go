@@ -169,7 +169,7 @@ func TestCompressedForms(t *testing.T) {
 			if !bytes.HasPrefix(dst[1:], head) {
 				t.Errorf("%v begins with % x, want % x", codec, dst[1:20], head)
 			}
-			got, err := Decompress([]byte("y"), codec, dst[1:])
+			got, err := decompress([]byte("y"), codec, dst[1:])
 			if err != nil || !bytes.Equal(got[1:], src) || got[0] != 'y' {
 				t.Errorf("%v at level %d: %d bytes, %v", codec, level, len(got), err)
 			}
@@ -179,7 +179,7 @@ func TestCompressedForms(t *testing.T) {
 
 func TestRawSnappyBlock(t *testing.T) {
 	raw := []byte{5, 4 << 2, 'h', 'e', 'l', 'l', 'o'} // as librdkafka sends it: without framing
-	got, err := Decompress(nil, Snappy, raw)
+	got, err := decompress(nil, Snappy, raw)
 	if err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -191,15 +191,15 @@ func TestDecompressionBombs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decompress(nil, Zstd, zeros); !errors.Is(err, errTooLarge) {
+	if _, err := decompress(nil, Zstd, zeros); !errors.Is(err, errTooLarge) {
 		t.Errorf("zstd: %v", err)
 	}
 	lying := append([]byte{0xff, 0xff, 0xff, 0xff, 0x07}, make([]byte, 20)...) // it claims to be 2 GB long
-	if got, err := Decompress(nil, Snappy, lying); err == nil || cap(got) > 1<<20 {
+	if got, err := decompress(nil, Snappy, lying); err == nil || cap(got) > 1<<20 {
 		t.Errorf("snappy: %v, %d bytes", err, cap(got))
 	}
 	for _, codec := range append(codecs[1:], 5, 7) {
-		if _, err := Decompress(nil, codec, []byte("garbage")); err == nil {
+		if _, err := decompress(nil, codec, []byte("garbage")); err == nil {
 			t.Errorf("%v accepts garbage", codec)
 		}
 	}
@@ -458,7 +458,7 @@ func TestZstdSingleSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := make([]byte, pooledWindow+1)
-	if got, err := Decompress(nil, Zstd, w.EncodeAll(content, nil)); err != nil || len(got) != len(content) {
+	if got, err := decompress(nil, Zstd, w.EncodeAll(content, nil)); err != nil || len(got) != len(content) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
 	}
 }
@@ -481,7 +481,7 @@ func TestLargeWindows(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := Decompress(nil, Zstd, frame)
+		_, err := decompress(nil, Zstd, frame)
 		done <- err
 	}()
 	for _, r := range open {
@@ -490,7 +490,7 @@ func TestLargeWindows(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := Decompress(nil, Zstd, frame[:8]); err == nil {
+	if _, err := decompress(nil, Zstd, frame[:8]); err == nil {
 		t.Error("a frame that is cut short was decompressed")
 	}
 	if len(largeWindows) != 0 {

@@ -78,7 +78,7 @@ func (w *Rewriter) plain(b Batch) ([]byte, error) {
 		return b.Body(), nil
 	}
 	var err error
-	w.body, err = Decompress(w.body[:0], b.Codec(), b.Body())
+	w.body, err = decompress(w.body[:0], b.Codec(), b.Body())
 	return w.body, err
 }
 
