@@ -5,5 +5,5 @@
 // replicas, group members or other requests is in the network.Answer that it returns; reading and writing ZooKeeper is
 // not.
 //
-// Errors carry the protocol's code as a *kerr.Error in their chain; code converts them to the number in a response.
+// Errors carry the protocol's code as a *kerr.Error in their chain; errcode.Of converts them to the number in a response.
 package api
