@@ -203,7 +203,7 @@ func (t *topicConfigs) readNew(ctx context.Context, topics map[string]bool) {
 		return
 	}
 	if err := t.read(ctx, names, t.zk.NewestEntityConfigs); err != nil {
-		if line, ok := t.lines.Line("unread", t.log); ok { // it is tried again for each log
+		if line, ok := t.lines.Line("unread", t.log); ok && ctx.Err() == nil { // it is tried again for each log
 			line.WithError(err).WithField(logx.Count, len(names)).Error("cannot read the settings of new topics, using the broker's defaults for now")
 		}
 		for _, topic := range names {

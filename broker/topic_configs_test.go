@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -268,6 +269,22 @@ func TestRefusedSettingsOfNewTopics(t *testing.T) {
 	}
 	if got := len(lines.AllEntries()); got != 1 || unread != 100 {
 		t.Errorf("%d lines, the topic was reported %d times", got, unread)
+	}
+}
+
+// TestUnreadSettingsOfNewTopicsAtAStop: a broker that stops does not complain about settings that it no longer reads, and
+// still reports the topic.
+func TestUnreadSettingsOfNewTopicsAtAStop(t *testing.T) {
+	log, lines := test.NewNullLogger()
+	here, _ := zksim.New().ConnectBy(zkcoord.Config{Logger: logrus.NewEntry(log)}, func(c *zksim.Conn) zkcoord.Conn { return refusing{c} })
+	configs := newTopicConfigs(defaultSettings(t), here, logrus.NewEntry(log))
+	unread := 0
+	configs.unread = func(string) { unread++ }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	configs.logConfigOfNew(ctx, "t")
+	if got := lines.AllEntries(); len(got) != 0 || unread != 1 {
+		t.Errorf("%d lines, the topic was reported %d times", len(got), unread)
 	}
 }
 

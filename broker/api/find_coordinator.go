@@ -96,14 +96,15 @@ func (h *Handlers) locate(ctx context.Context, c *Call, kind int8, key string) (
 	return hint, nil
 }
 
-// createInternal creates an internal topic, once for all keys of a request.
+// createInternal creates an internal topic, once for all keys of a request. A request that is cancelled, since its client has
+// left or the broker stops, does not say why the topic cannot be created.
 func (h *Handlers) createInternal(ctx context.Context, c *Call, topic string) {
 	if c.creating {
 		return
 	}
 	c.creating = true
 	err := h.autoCreate(ctx, c, topic)
-	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) || ctx.Err() != nil {
 		return
 	}
 	if line, ok := h.lines.Line("cannot create "+topic, h.Logger); ok {
