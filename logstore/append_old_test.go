@@ -161,6 +161,8 @@ func TestMessagesWithSeveralFaults(t *testing.T) {
 		{"another magic, then a wrong checksum", slices.Concat(m0, stamped, damaged), kerr.CorruptMessage},
 		{"a compressed message too many, then a wrong checksum", slices.Concat(wrapper, wrapper, damaged), kerr.CorruptMessage},
 		{"wrong time, then a compressed message", slices.Concat(stamped, wrapper), kerr.InvalidRecord},
+		{"wrong time, then no message", slices.Concat(stamped, make([]byte, 40)), kerr.CorruptMessage},
+		{"a message that is too large, then none", slices.Concat(record.AppendMessage(nil, 1, 0, -1, nil, make([]byte, 2_000_000)), make([]byte, 40)), kerr.CorruptMessage},
 	} {
 		for magic := int8(0); magic <= 2; magic++ {
 			l, _ := newTestLog(t, func(c *Config) { c.Magic, c.Compact = magic, true })

@@ -8,8 +8,8 @@ import (
 
 // CheckProduce checks what a Produce request of the given version may contain for a partition, before the log is
 // involved (ProduceRequest.validateRecords, 3.9): from version 3 on, exactly one batch of magic 2, without zstd below
-// version 7. Older versions may contain anything. Bytes after the batch that cannot be another one are ignored. Null is
-// refused in every version.
+// version 7. Older versions may contain anything that can be told apart (ReplicaManager.handleProduceAppend, 3.9). Bytes at
+// the end that cannot be another batch are ignored. Null is refused in every version.
 func CheckProduce(data []byte, version int16) error {
 	walk := Split(data)
 	if !walk.Next() {
@@ -22,7 +22,9 @@ func CheckProduce(data []byte, version int16) error {
 		return invalid("a produce request needs a record batch for each partition")
 	}
 	if version < 3 {
-		return nil
+		for walk.Next() {
+		}
+		return walk.Err()
 	}
 	b := walk.Batch()
 	switch {
