@@ -492,12 +492,13 @@ func (s *storm) awaitInSync(names ...string) {
 			return err.Error(), false
 		}
 		var behind []string
+		all := topics.TopicsSet() // asked for no topics, the client library reports no moves
 		topics.EachPartition(func(p kadm.PartitionDetail) {
 			if p.Err != nil || len(p.ISR) < len(p.Replicas) || len(p.Replicas) == 0 {
 				behind = append(behind, fmt.Sprintf("%s-%d: %v of %v, %v", p.Topic, p.Partition, p.ISR, p.Replicas, p.Err))
 			}
 		})
-		moving, err := s.adm.ListPartitionReassignments(ctx, nil)
+		moving, err := s.adm.ListPartitionReassignments(ctx, all)
 		for _, m := range moving.Sorted() {
 			behind = append(behind, fmt.Sprintf("%s-%d moves", m.Topic, m.Partition))
 		}

@@ -33,7 +33,7 @@ func TestBrokerWasAwayWhileReplicasLeft(t *testing.T) {
 		t.Fatal(moves, err)
 	}
 	testwait.Until(t, "the moves", func() bool {
-		moving, err := adm.ListPartitionReassignments(t.Context(), nil)
+		moving, err := adm.ListPartitionReassignments(t.Context(), kadm.TopicsSet{"moved": {0: {}}, "moved-then-deleted": {0: {}}})
 		return err == nil && len(moving) == 0
 	})
 	if deleted, err := adm.DeleteTopics(t.Context(), "moved-then-deleted", "deleted"); err != nil || deleted.Error() != nil {
