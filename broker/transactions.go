@@ -70,9 +70,6 @@ func (l transactionLog) Append(epoch int32, batch record.Batch) (end int64, err 
 	return info.LastOffset + 1, err
 }
 
-// End returns the log end offset.
-func (l transactionLog) End() int64 { return l.Log().LogEndOffset() }
-
 // HighWatermark returns the high watermark.
 func (l transactionLog) HighWatermark() int64 { return l.Log().HighWatermark() }
 

@@ -25,13 +25,19 @@ type replicatedLog struct {
 	changed await.Signal
 	mu      struct {
 		sync.Mutex
-		batches [][]byte
+		batches []written
 		high    int64 // high watermark
 		epoch   int32
 		leader  int32
 		held    bool // followers do not fetch: the high watermark does not advance
 		few     bool // there are too few replicas in sync to append
 	}
+}
+
+// written is a batch with the leader epoch of its append.
+type written struct {
+	batch record.Batch
+	epoch int32
 }
 
 func (r *replicatedLog) set(change func()) {
@@ -59,28 +65,23 @@ func (r replica) Append(epoch int32, b record.Batch) (int64, error) {
 		case r.mu.few:
 			err = kerr.NotEnoughReplicas
 		default:
-			r.mu.batches = append(r.mu.batches, b)
+			r.mu.batches = append(r.mu.batches, written{b, epoch})
 			end, err = int64(len(r.mu.batches)), nil
 		}
 	})
 	return end, err
 }
 
-func (r replica) AwaitReplicated(ctx context.Context, _ int32, end int64) error {
+func (r replica) AwaitReplicated(ctx context.Context, epoch int32, end int64) error {
 	return await.Until(ctx, func() (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.mu.leader != r.broker {
+		lost := epoch != r.mu.epoch && end > 0 && (int64(len(r.mu.batches)) < end || r.mu.batches[end-1].epoch != epoch)
+		if r.mu.leader != r.broker || lost {
 			return false, kerr.NotLeaderForPartition
 		}
 		return r.mu.high >= end, nil
 	}, &r.changed)
-}
-
-func (r replica) End() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(len(r.mu.batches))
 }
 
 func (r replica) HighWatermark() int64 {
@@ -95,8 +96,8 @@ func (r replica) Load(_ context.Context, fn func(record.Batch) error) (int64, er
 	r.mu.Lock()
 	batches := r.mu.batches[:len(r.mu.batches):len(r.mu.batches)]
 	r.mu.Unlock()
-	for _, b := range batches {
-		if err := fn(b); err != nil {
+	for _, w := range batches {
+		if err := fn(w.batch); err != nil {
 			return 0, err
 		}
 	}
@@ -236,15 +237,18 @@ func (w *world) setLeader(tp logstore.TopicPartition, broker int32) {
 	w.metadata.Notify()
 }
 
-// lead makes a broker the leader of a log. The log keeps what all replicas have, and perhaps some of the rest. The
-// returned function notifies the broker that led before.
+// lead makes a broker the leader of a log. The log keeps what all replicas have and, unless the broker has led before,
+// perhaps only some of the rest. The returned function notifies the broker that led before.
 func (w *world) lead(log int, broker int32) (tellOld func()) {
 	r := w.logs[log]
 	var old, epoch int32
 	r.set(func() {
 		old = r.mu.leader
 		kept := r.mu.high
-		if end := int64(len(r.mu.batches)); end > kept {
+		switch end := int64(len(r.mu.batches)); {
+		case old == broker:
+			kept = end
+		case end > kept:
 			kept += w.mu.rng.Int64N(end - kept + 1)
 		}
 		r.mu.batches = r.mu.batches[:kept:kept]

@@ -162,7 +162,7 @@ func TestLeadershipGoesOn(t *testing.T) {
 		leader, _ := w.leader(logstore.TopicPartition{Topic: Topic, Partition: int32(log)})
 		c := w.brokers[leader]
 		before := c.mu.shards[int32(log)]
-		w.lead(log, leader) // the ISR has shrunk, which counts as a new epoch
+		w.lead(log, leader) // the replicas have changed, which counts as a new epoch
 		if c.mu.shards[int32(log)] != before {
 			t.Error("a shard that was loaded already was loaded again")
 		}
@@ -177,6 +177,40 @@ func TestLeadershipGoesOn(t *testing.T) {
 		synctest.Wait()
 		if got := w.state(t, testID); got != CompleteCommit {
 			t.Errorf("%v, although another coordinator has written since", got)
+		}
+	})
+}
+
+// A coordinator whose last record got lost with its leadership does not take another coordinator's record at the same
+// offset for its own.
+func TestLostRecordReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		p := w.begin(t, testID, p0)
+		log := int(testID[len(testID)-1]) % worldLogs
+		r := w.logs[log]
+		old, _ := w.leader(logstore.TopicPartition{Topic: Topic, Partition: int32(log)})
+		r.set(func() { r.mu.held = true })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want(t, "an abort that no follower gets", w.brokers[old].EndTxn(ctx, testID, p.self, false), context.DeadlineExceeded)
+		other := (old + 1) % worldBrokers
+		r.mu.Lock()
+		r.mu.batches = r.mu.batches[:r.mu.high]
+		r.mu.Unlock()
+		w.lead(log, other)
+		synctest.Wait()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want(t, "a commit that no follower gets yet", w.brokers[other].EndTxn(ctx, testID, p.self, true), context.DeadlineExceeded)
+		r.mu.Lock()
+		r.mu.leader, r.mu.epoch = old, r.mu.epoch+1 // with the same log
+		epoch := r.mu.epoch
+		r.mu.Unlock()
+		w.brokers[old].LeadershipChanged(int32(log), epoch, true) // which was not told of what came between
+		r.set(func() { r.mu.held = false })
+		synctest.Wait()
+		if got := w.state(t, testID); got != CompleteCommit {
+			t.Errorf("%v, although the log has a commit", got)
 		}
 	})
 }
@@ -308,8 +342,8 @@ func TestExpiry(t *testing.T) {
 			t.Fatalf("left are %v, %v", list, err)
 		}
 		for _, b := range r.mu.batches {
-			if len(b) > (replica{}).MaxBatchBytes() {
-				t.Errorf("a batch of %d bytes", len(b))
+			if len(b.batch) > (replica{}).MaxBatchBytes() {
+				t.Errorf("a batch of %d bytes", len(b.batch))
 			}
 		}
 		if again := w.init(t, "unused-00001-0"); again.Epoch != 0 {

@@ -20,8 +20,6 @@ type Log interface {
 	Append(epoch int32, batch record.Batch) (end int64, err error)
 	// AwaitReplicated waits until all in-sync replicas have everything below an offset, as appended in a leader epoch.
 	AwaitReplicated(ctx context.Context, epoch int32, end int64) error
-	// End returns the offset that the next batch gets.
-	End() int64
 	// HighWatermark returns the offset below which all in-sync replicas have everything.
 	HighWatermark() int64
 	// Load calls fn with every batch and returns the offset after the last one.
@@ -52,7 +50,6 @@ type shard struct {
 		sync.Mutex
 		epoch  int32 // of the leadership; also the coordinator epoch in markers
 		loaded bool
-		end    int64 // of the log, as far as it was read or written here
 		byID   map[string]*entry
 	}
 }
@@ -70,16 +67,17 @@ func (s *shard) epoch() int32 {
 	return s.mu.epoch
 }
 
-// lead continues in a newer epoch of the leadership. It returns false if another leader has written in between, so that
-// the shard is outdated. That happens if this broker was not told that it had become a follower.
+// lead continues in a newer epoch of the leadership. It returns false if the shard is not loaded, or if an epoch in
+// between is missing: another leader may have written in it, so that the shard is outdated, if this broker was not told
+// that it had become a follower. The log's end does not tell, since it may be the same with other records.
 func (s *shard) lead(epoch int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.loaded && s.mu.end != s.log.End() {
+	if !s.mu.loaded || epoch > s.mu.epoch+1 {
 		return false
 	}
 	s.mu.epoch = epoch
-	return s.mu.loaded
+	return true
 }
 
 func (s *shard) usableLocked() error {
@@ -194,7 +192,7 @@ func (s *shard) writeLocked(id string, now int64, e *entry, next transaction) (o
 	if err != nil {
 		return outcome{}, logFault(err)
 	}
-	e.next, e.end, s.mu.end = &next, end, end
+	e.next, e.end = &next, end
 	s.mu.byID[id] = e
 	s.settleLocked(id, e)
 	return outcome{next, s.mu.epoch, end}, nil
@@ -238,7 +236,6 @@ func (s *shard) expire(now int64, idle func(*transaction) bool) (count int, more
 	if err != nil {
 		return 0, false, logFault(err)
 	}
-	s.mu.end = end
 	for _, e := range expired {
 		dead := *e.now
 		dead.state, dead.partitions = Dead, nil
@@ -283,7 +280,7 @@ func (s *shard) load(slots chan struct{}, odd func(offset int64, err error)) (en
 			ending = append(ending, id)
 		}
 	}
-	s.mu.loaded, s.mu.end = true, end
+	s.mu.loaded = true
 	return ending, nil
 }
 
