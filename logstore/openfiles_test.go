@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -157,9 +158,9 @@ func TestDescriptorsAreNoticed(t *testing.T) {
 		if err := m.Delete(l.TopicPartition()); err != nil {
 			t.Fatal(err)
 		}
-		free := 0 // descriptors
+		var free atomic.Int32 // descriptors
 		mem.SetFault(func(op, name string) error {
-			if free--; op == "open" && free < 0 || op == "removeall" {
+			if op == "open" && free.Add(-1) < 0 || op == "removeall" {
 				return &fs.PathError{Op: op, Path: name, Err: syscall.EMFILE}
 			}
 			return nil
@@ -171,7 +172,7 @@ func TestDescriptorsAreNoticed(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		free = spareFiles / 2
+		free.Store(spareFiles / 2)
 		time.Sleep(10 * time.Second)
 		if len(heard) > 0 {
 			t.Errorf("notified of free descriptors in %s", <-heard)

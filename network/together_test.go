@@ -22,7 +22,7 @@ import (
 type joiner struct {
 	*echo
 	mu     sync.Mutex
-	groups []int // how many were handled at a time
+	groups []int
 	bodies []weak.Pointer[byte]
 }
 
@@ -72,6 +72,13 @@ func (j *joiner) together(_ context.Context, requests []*Request) (answers []Ans
 	return answers, nil
 }
 
+// handled returns how many requests were handled at a time.
+func (j *joiner) handled() []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.groups)
+}
+
 func (j *joiner) saw(body []byte) {
 	if len(body) == 0 {
 		return
@@ -95,11 +102,7 @@ func (j *joiner) held() (n int) {
 }
 
 // largest returns how many requests were handled together at most.
-func (j *joiner) largest() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Max(j.groups)
-}
+func (j *joiner) largest() int { return slices.Max(j.handled()) }
 
 func joinerServer(t *testing.T, cfg Config) (*joiner, *Server, io.ReadWriteCloser) {
 	t.Helper()
@@ -181,8 +184,9 @@ func TestTogetherInVain(t *testing.T) {
 	for i, body := range bodies {
 		expect(t, c, int32(i), body)
 	}
+	groups := j.handled()
 	read, most := 0, 0
-	for _, n := range j.groups {
+	for _, n := range groups {
 		read += n
 		most = max(most, n)
 	}
@@ -192,7 +196,7 @@ func TestTogetherInVain(t *testing.T) {
 	if most != maxTogether {
 		t.Errorf("%d requests were handled together, want %d", most, maxTogether)
 	}
-	if calls := len(j.groups); calls > 2*each-each/2 {
+	if calls := len(groups); calls > 2*each-each/2 {
 		t.Errorf("%d calls for %d requests, half of which can be handled together", calls, len(bodies))
 	}
 }
@@ -238,8 +242,8 @@ func TestTogetherAfterLoginOnly(t *testing.T) {
 	if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
 		t.Errorf("answered before the login: %q, %v", rest, err)
 	}
-	if len(j.groups) > 0 {
-		t.Errorf("handled before the login: %v", j.groups)
+	if groups := j.handled(); len(groups) > 0 {
+		t.Errorf("handled before the login: %v", groups)
 	}
 }
 
