@@ -136,7 +136,7 @@ type fields struct {
 // decode finds the parts of the record that begins at p in b and must end with b.
 func (f *fields) decode(b []byte, p int) error {
 	p++ // attributes, none of which are defined
-	if f.timestampDelta, p = varint(b, p); p <= 0 {
+	if f.timestampDelta, p = varlong(b, p); p <= 0 {
 		return errStructure
 	}
 	if f.offsetDelta, p = varint(b, p); p <= 0 || int64(int32(f.offsetDelta)) != f.offsetDelta {
@@ -165,16 +165,25 @@ func (f *fields) decode(b []byte, p int) error {
 	return nil
 }
 
-// varint decodes a zig-zag varint at p and returns it and where it ends, or 0 if it is incomplete.
+// varint decodes the zig-zag varint of an int32 at p and returns it and where it ends, or 0 if it is incomplete or longer
+// than that of an int32 can be: Java clients could not read it (ByteUtils.readVarint, 3.9).
 func varint(b []byte, p int) (int64, int) {
 	if p < len(b) && b[p] < 0x80 { // most are one byte
 		return int64(b[p]>>1) ^ -int64(b[p]&1), p + 1
 	}
-	return longVarint(b, p)
+	return longVarint(b, p, binary.MaxVarintLen32)
 }
 
-// longVarint is varint for more than one byte; sizes mostly have two, offsets and times in a batch two or three.
-func longVarint(b []byte, p int) (int64, int) {
+// varlong is varint for an int64.
+func varlong(b []byte, p int) (int64, int) {
+	if p < len(b) && b[p] < 0x80 {
+		return int64(b[p]>>1) ^ -int64(b[p]&1), p + 1
+	}
+	return longVarint(b, p, binary.MaxVarintLen64)
+}
+
+// longVarint is for more than one byte; sizes mostly have two, offsets and times in a batch two or three.
+func longVarint(b []byte, p, most int) (int64, int) {
 	if p+2 < len(b) {
 		u := uint32(b[p]&0x7f) | uint32(b[p+1]&0x7f)<<7
 		if b[p+1] < 0x80 {
@@ -189,7 +198,7 @@ func longVarint(b []byte, p int) (int64, int) {
 		return 0, 0
 	}
 	v, n := binary.Varint(b[p:])
-	if n <= 0 {
+	if n <= 0 || n > most {
 		return 0, 0
 	}
 	return v, p + n
@@ -213,7 +222,7 @@ func headersSize(b []byte, count int32) (size int, ok bool) {
 
 // readBytes decodes a varint length and as many bytes; nil for a negative length.
 func readBytes(b []byte) (v []byte, n int, ok bool) {
-	size, n := binary.Varint(b)
+	size, n := varint(b, 0)
 	if n <= 0 || size > int64(len(b)-n) {
 		return nil, 0, false
 	}

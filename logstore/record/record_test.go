@@ -245,6 +245,47 @@ func TestWrongRecords(t *testing.T) {
 	}
 }
 
+// padded returns a batch of one record whose field at the position in the record is encoded in width bytes.
+func padded(codec Codec, at, width int) Batch {
+	w := NewBuilder()
+	w.Codec = codec
+	w.Add(1000, []byte("key"), []byte("value"), Header{"h", []byte("v")})
+	r := w.records
+	field := append([]byte{r[at] | 0x80}, bytes.Repeat([]byte{0x80}, width-2)...)
+	field = append(field, 0)
+	if at > 0 {
+		r[0] += 2 * byte(width-1) // the record's length, as a zig-zag varint
+	}
+	w.records = slices.Replace(r, at, at+1, field...)
+	return w.MustBuild()
+}
+
+// A number in more bytes than its type can have is refused: Java consumers would fail on the record again and again.
+func TestLongVarints(t *testing.T) {
+	fields := map[string]int{"length": 0, "timestamp delta": 2, "offset delta": 3, "key length": 4, "value length": 8, "header count": 14,
+		"header key length": 15, "header value length": 17}
+	for name, at := range fields {
+		most := binary.MaxVarintLen32
+		if name == "timestamp delta" {
+			most = binary.MaxVarintLen64
+		}
+		for codec := None; codec <= Zstd; codec++ {
+			for width := 2; width <= most+1; width++ {
+				b := padded(codec, at, width)
+				err := eachRecord(b, func(int64, int64, bool) {})
+				errRead := b.Records(func(*Record) error { return nil })
+				_, surveyed := b.Survey()
+				if width <= most && (err != nil || errRead != nil) {
+					t.Errorf("%s of %d bytes, %v: %v, %v", name, width, codec, err, errRead)
+				}
+				if width > most && (!errors.Is(err, kerr.InvalidRecord) || !errors.Is(errRead, kerr.InvalidRecord) || surveyed) {
+					t.Errorf("%s of %d bytes, %v: %v, %v, accepted by the survey: %v", name, width, codec, err, errRead, surveyed)
+				}
+			}
+		}
+	}
+}
+
 func TestSplit(t *testing.T) {
 	b := []byte(edited(60, 1))
 	v1 := AppendMessage(nil, 1, 9, 5, []byte("k"), nil)

@@ -143,7 +143,7 @@ func (w *Rewriter) rebase(b Batch, base int64) []byte {
 	for rest := w.kept; len(rest) > 0; {
 		size, at := varint(rest, 0) // was checked when it was sieved
 		r := rest[at : at+int(size)]
-		delta, at2 := varint(r, 1)
+		delta, at2 := varlong(r, 1)
 		delta = stamps.timestamp(delta) - base
 		w.based = binary.AppendVarint(w.based, int64(1+varintSize(delta)+len(r)-at2))
 		w.based = append(w.based, r[0])

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,7 @@ func (s *Skim) record() error {
 	if _, err := s.byte(); err != nil { // attributes
 		return err
 	}
-	timestamp, err := s.varint()
+	timestamp, err := s.varlong()
 	if err != nil {
 		return err
 	}
@@ -161,9 +162,15 @@ func (s *Skim) skipBytes() (int64, error) {
 	return size, nil
 }
 
-func (s *Skim) varint() (int64, error) {
+// varint decodes the varint of an int32, and fails for a longer one.
+func (s *Skim) varint() (int64, error) { return s.decodeVarint(binary.MaxVarintLen32) }
+
+// varlong decodes the varint of an int64.
+func (s *Skim) varlong() (int64, error) { return s.decodeVarint(binary.MaxVarintLen64) }
+
+func (s *Skim) decodeVarint(most int) (int64, error) {
 	var u uint64
-	for shift := 0; shift < 70; shift += 7 {
+	for shift := 0; shift < 7*most; shift += 7 {
 		c, err := s.byte()
 		if err != nil {
 			return 0, err
