@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,6 +90,81 @@ func TestDaemonWithoutOutput(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "kafkaServer.out") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestStopWithArguments: a request for help and an option that selects some of the servers do not stop all of them.
+func TestStopWithArguments(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	stop := func(s *fakeServer, args ...string) string {
+		cmd := exec.Command("../../bin/kafka-server-stop", args...)
+		cmd.Env = append(os.Environ(), "KAFKA_BINARY="+s.cmd.Path)
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	for _, option := range []string{"--help", "-h", "--node-id=1", "--process-role=broker"} {
+		s := startFakeServer(t)
+		if out := stop(s, option); !strings.Contains(out, "kafka-server-stop") {
+			t.Errorf("%s prints %q", option, out)
+		}
+		if err := s.end(); err != nil {
+			t.Errorf("%s: the server ended with %v", option, err)
+		}
+	}
+	for _, args := range [][]string{nil, {"config/server.properties"}} {
+		s := startFakeServer(t)
+		if out := stop(s, args...); out != "" {
+			t.Errorf("%q prints %q", args, out)
+		}
+		if err := s.end(); err == nil || err.Error() != "signal: terminated" {
+			t.Errorf("%q: the server ended with %v", args, err)
+		}
+	}
+}
+
+// fakeServer is a process that looks like a broker's. It ends with its input.
+type fakeServer struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+func startFakeServer(t *testing.T) *fakeServer {
+	t.Helper()
+	root := t.TempDir()
+	binary, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"kafka": binary, "server-start": []byte("echo started; read -r line; exit 0\n")} {
+		if err := os.WriteFile(filepath.Join(root, name), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(filepath.Join(root, "kafka"), "server-start")
+	cmd.Dir = root
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := output.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return &fakeServer{cmd, input}
+}
+
+// end ends the server, unless a signal has done so, and returns how it ended.
+func (s *fakeServer) end() error {
+	_ = s.input.Close()
+	return s.cmd.Wait()
 }
 
 func TestManualsOfServers(t *testing.T) {
