@@ -226,6 +226,9 @@ func (c *Client) UpdateEntityConfig(ctx context.Context, e Entity, change func(c
 func (c *Client) UpdateTopicConfig(ctx context.Context, name string, change func(current map[string]string) (map[string]string, error)) error {
 	return c.updateEntityConfig(ctx, Entity{Topics, name}, func(ctx context.Context) ([]any, error) {
 		found, err := c.exists(ctx, topicPath(name))
+		if err == nil && !found { // a new topic may not have got to this server yet
+			_, found, err = c.findNewest(ctx, topicPath(name))
+		}
 		if err != nil {
 			return nil, err
 		}

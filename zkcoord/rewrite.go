@@ -72,8 +72,8 @@ func (c *Client) find(ctx context.Context, path string) (n node, found bool, err
 	return n, err == nil, ignoreNoNode(err)
 }
 
-// findNewest is find after a response was lost: the server that the client has reconnected to may not know yet what
-// another one has done.
+// findNewest is find for what another server may have done, such as the one that the client was connected to when a
+// response was lost: its own may not know it yet.
 func (c *Client) findNewest(ctx context.Context, path string) (n node, found bool, err error) {
 	if err := c.sync(ctx, path); err != nil {
 		return node{}, false, err

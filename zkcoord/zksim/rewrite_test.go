@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 
+	"barnabas/internal/testlog"
 	"barnabas/zkcoord"
 
 	"github.com/go-zookeeper/zk"
@@ -234,6 +236,52 @@ func TestNewerSettingsStay(t *testing.T) {
 				t.Error(err, diff)
 			}
 		})
+	}
+}
+
+// lagging is a connection to a server that does not have the nodes of topics until it is asked to sync.
+type lagging struct {
+	*Conn
+	synced bool
+}
+
+func (c *lagging) hides(path string) bool {
+	return !c.synced && strings.HasPrefix(path, "/brokers/topics/")
+}
+
+func (c *lagging) Exists(path string) (bool, *zk.Stat, error) {
+	if c.hides(path) {
+		return false, &zk.Stat{}, nil
+	}
+	return c.Conn.Exists(path)
+}
+
+func (c *lagging) Get(path string) ([]byte, *zk.Stat, error) {
+	if c.hides(path) {
+		return nil, nil, zk.ErrNoNode
+	}
+	return c.Conn.Get(path)
+}
+
+func (c *lagging) Sync(path string) (string, error) {
+	c.synced = true
+	return c.Conn.Sync(path)
+}
+
+// TestSettingsOfANewTopic: settings of a topic that the controller has just created are stored, even if the ZooKeeper
+// server that the broker is connected to does not have it yet.
+func TestSettingsOfANewTopic(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	if _, err := c.other.CreateTopic(ctx, topic.Name, map[int32][]int32{0: {1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	behind, _ := c.e.ConnectBy(zkcoord.Config{Logger: testlog.Quiet()}, func(conn *Conn) zkcoord.Conn { return &lagging{Conn: conn} })
+	if err := behind.UpdateTopicConfig(ctx, topic.Name, with("k", "v")); err != nil {
+		t.Error(err)
+	}
+	if settings, err := c.other.EntityConfig(ctx, topic); err != nil || settings["k"] != "v" {
+		t.Errorf("the settings are %v, %v", settings, err)
 	}
 }
 
