@@ -54,8 +54,8 @@ func (s *Server) alterPartitionVersion() int16 {
 }
 
 func (s *Server) fetchVersion() int16 {
-	return s.newest(step{config.IBP39IV0, 17}, step{config.IBP37IV4, 16}, step{config.IBP35IV1, 15}, step{config.IBP31IV0, 13},
-		step{config.IBP27IV1, 12}, step{config.IBP23IV1, 11}, step{config.IBP21IV2, 10}, step{config.IBP20IV1, 8}, step{config.IBP11IV0, 7},
+	return s.newest(step{config.IBP39IV0, 17}, step{config.IBP37IV4, 16}, step{config.IBP35IV1, 15}, step{config.IBP35IV0, 14},
+		step{config.IBP31IV0, 13}, step{config.IBP27IV1, 12}, step{config.IBP23IV1, 11}, step{config.IBP21IV2, 10}, step{config.IBP20IV1, 8}, step{config.IBP11IV0, 7},
 		step{config.IBP0110IV1, 5})
 }
 

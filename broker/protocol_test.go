@@ -41,7 +41,7 @@ func TestRequestVersions(t *testing.T) {
 	}{
 		{config.IBP39IV0, versions{3, 17, 4, 9, 3, 1, 5}},
 		{config.IBP36IV0, versions{3, 15, 4, 8, 3, 1, 4}},
-		{config.IBP35IV0, versions{2, 13, 4, 8, 3, 1, -1}},
+		{config.IBP35IV0, versions{2, 14, 4, 8, 3, 1, -1}},
 		{config.IBP27IV2, versions{0, 12, 3, 5, 3, 0, -1}},
 		{config.IBP24IV0, versions{0, 11, 3, 5, 2, 0, -1}},
 		{config.IBP21IV1, versions{0, 8, 2, 4, 1, 0, -1}},
