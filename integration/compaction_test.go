@@ -158,8 +158,12 @@ func (l *keyedTopic) check(when string) (records int) {
 	if l.round == 0 {
 		return records
 	}
-	committed, err := kadm.NewClient(cl).FetchOffsets(l.ctx(), ledgerGroup)
-	l.must(err)
+	var committed kadm.OffsetResponses
+	until(l.t, "the coordinator answers", func(ctx context.Context) bool { // the client does not ask again while it is not known
+		var err error
+		committed, err = kadm.NewClient(cl).FetchOffsets(ctx, ledgerGroup)
+		return err == nil
+	})
 	if at, _ := committed.Lookup(compactedTopic, 0); at.At != l.group {
 		l.t.Errorf("%s: the group is at %d, want %d", when, at.At, l.group)
 	}
