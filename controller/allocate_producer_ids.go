@@ -16,10 +16,8 @@ var allocateProducerIDs = api[*kmsg.AllocateProducerIDsRequest, *kmsg.AllocatePr
 	name:   "allocate producer ids",
 	work:   Idle,
 	answer: (*activeController).allocateProducerIDs,
-	refuse: func(req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse {
-		resp := req.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+	refuse: func(_ *kmsg.AllocateProducerIDsRequest, resp *kmsg.AllocateProducerIDsResponse) {
 		resp.ErrorCode = kerr.NotController.Code
-		return resp
 	},
 }
 

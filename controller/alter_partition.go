@@ -20,10 +20,8 @@ var alterPartition = api[*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionRespon
 	name:   "alter partition",
 	work:   ISRChange,
 	answer: (*activeController).alterPartition,
-	refuse: func(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
-		resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+	refuse: func(_ *kmsg.AlterPartitionRequest, resp *kmsg.AlterPartitionResponse) {
 		resp.ErrorCode = kerr.NotController.Code
-		return resp
 	},
 }
 

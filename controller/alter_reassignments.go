@@ -16,10 +16,8 @@ var alterReassignments = api[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.Alter
 	name:   "alter reassignments",
 	work:   AlterPartitionReassignment,
 	answer: (*activeController).alterReassignments,
-	refuse: func(req *kmsg.AlterPartitionAssignmentsRequest) *kmsg.AlterPartitionAssignmentsResponse {
-		resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	refuse: func(_ *kmsg.AlterPartitionAssignmentsRequest, resp *kmsg.AlterPartitionAssignmentsResponse) {
 		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-		return resp
 	},
 }
 

@@ -16,23 +16,29 @@ type api[Q kmsg.Request, R kmsg.Response] struct {
 	name   string
 	work   Work
 	answer func(ac *activeController, ctx context.Context, req Q) (R, error)
-	refuse func(req Q) R // the response if this broker is not the controller, or ceases to be
+	refuse func(req Q, resp R) // fills in the response if this broker is not the controller, or ceases to be
+}
+
+func (a api[Q, R]) refused(req Q) R {
+	resp := req.ResponseKind().(R)
+	a.refuse(req, resp)
+	return resp
 }
 
 // submit passes the request to the loop; done is called with the response, on the loop's goroutine or on the caller's.
 func (a api[Q, R]) submit(c *Controller, req Q, done func(R)) {
 	if !c.Active() {
-		done(a.refuse(req))
+		done(a.refused(req))
 		return
 	}
 	c.post(a.name, a.work, func(ctx context.Context) error {
 		if c.current == nil {
-			done(a.refuse(req))
+			done(a.refused(req))
 			return nil
 		}
 		resp, err := a.answer(c.current, ctx, req)
 		if err != nil {
-			resp = a.refuse(req)
+			resp = a.refused(req)
 		}
 		done(resp)
 		return err
@@ -49,7 +55,7 @@ func (a api[Q, R]) ask(ctx context.Context, c *Controller, req Q) R {
 	case <-ctx.Done():
 	case <-c.ended:
 	}
-	return a.refuse(req)
+	return a.refused(req)
 }
 
 // Submit passes a request to the controller and returns at once. done is called with the response, on the controller's

@@ -17,10 +17,8 @@ var controlledShutdown = api[*kmsg.ControlledShutdownRequest, *kmsg.ControlledSh
 	name:   "controlled shutdown",
 	work:   ControlledShutdown,
 	answer: (*activeController).controlledShutdown,
-	refuse: func(req *kmsg.ControlledShutdownRequest) *kmsg.ControlledShutdownResponse {
-		resp := req.ResponseKind().(*kmsg.ControlledShutdownResponse)
+	refuse: func(_ *kmsg.ControlledShutdownRequest, resp *kmsg.ControlledShutdownResponse) {
 		resp.ErrorCode = kerr.StaleControllerEpoch.Code // ControllerMovedException on the wire
-		return resp
 	},
 }
 

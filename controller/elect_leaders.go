@@ -30,8 +30,7 @@ var electLeaders = api[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{
 	refuse: refuseElections,
 }
 
-func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
-	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+func refuseElections(req *kmsg.ElectLeadersRequest, resp *kmsg.ElectLeadersResponse) {
 	for _, t := range req.Topics {
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic = t.Topic
@@ -42,7 +41,6 @@ func refuseElections(req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
-	return resp
 }
 
 func electionAnswer(partition int32, err error) kmsg.ElectLeadersResponseTopicPartition {

@@ -16,10 +16,8 @@ var listReassignments = api[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListP
 	name:   "list reassignments",
 	work:   ListPartitionReassignment,
 	answer: (*activeController).listReassignments,
-	refuse: func(req *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
-		resp := req.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
+	refuse: func(_ *kmsg.ListPartitionReassignmentsRequest, resp *kmsg.ListPartitionReassignmentsResponse) {
 		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-		return resp
 	},
 }
 

@@ -17,10 +17,8 @@ var updateFeatures = api[*kmsg.UpdateFeaturesRequest, *kmsg.UpdateFeaturesRespon
 	name:   "update features",
 	work:   UpdateFeatures,
 	answer: (*activeController).updateFeatures,
-	refuse: func(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeaturesResponse {
-		resp := req.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	refuse: func(_ *kmsg.UpdateFeaturesRequest, resp *kmsg.UpdateFeaturesResponse) {
 		explain(kerr.NotController, &resp.ErrorCode, &resp.ErrorMessage)
-		return resp
 	},
 }
 
