@@ -123,9 +123,7 @@ func (m *Manager) spaceChanged(d *disk, low bool) {
 		return
 	}
 	logger.Info("log directory has room again")
-	if m.cfg.OnSpaceFreed != nil {
-		m.failures.Go(func() { m.cfg.OnSpaceFreed(d.path) })
-	}
+	m.shortageOver(d)
 }
 
 // starved is called when a file of a directory could not be opened since too many are open.
@@ -133,9 +131,14 @@ func (m *Manager) starved(d *disk, err error) {
 	m.cfg.Logger.WithError(err).WithField(logx.Dir, d.path).Error("too many open files: operations fail until some are closed")
 }
 
-// fed is called when files can be opened again. What was refused meanwhile is asked for as after a full disk.
+// fed is called when files can be opened again.
 func (m *Manager) fed(d *disk) {
 	m.cfg.Logger.WithField(logx.Dir, d.path).Info("files can be opened again")
+	m.shortageOver(d)
+}
+
+// shortageOver has what was refused meanwhile asked for again.
+func (m *Manager) shortageOver(d *disk) {
 	if m.cfg.OnSpaceFreed != nil {
 		m.failures.Go(func() { m.cfg.OnSpaceFreed(d.path) })
 	}
